@@ -64,8 +64,8 @@ def play(texts: list[str], y: list[str], way: str, order: int, rounds: int) -> l
     learner, taught = ob.OneBit(list(names), seed=order), []
     if way.endswith(("example", "examples")):
         count = int(way[0])
-        for label in labels:
-            taught += [i for i in shuffled if y[i] == label][:count]
+        examples = [[i for i in shuffled if y[i] == label][:count] for label in labels]
+        taught = [i for turn in range(count) for some in examples for i in some[turn : turn + 1]]
         learner.teach([texts[i] for i in taught], [said[y[i]] for i in taught])
     played = [i for i in shuffled if i not in set(taught)][:rounds]
     points = sorted({min(point, len(played)) for point in POINTS})
@@ -80,13 +80,14 @@ def main() -> None:
     arguments.add_argument("--orders", type=int, default=3)
     arguments.add_argument("--rounds", type=int, default=10_000)
     arguments.add_argument("--sets", nargs="*", default=list(SETS))
+    arguments.add_argument("--ways", nargs="*", default=list(WAYS))
     given = arguments.parse_args()
-    print("| % wrong after 100 / 1,000 / 10,000 |", " | ".join(WAYS), "|")
-    print("|---|", "--:|" * len(WAYS), sep="")
+    print("| % wrong after 100 / 1,000 / 10,000 |", " | ".join(given.ways), "|")
+    print("|---|", "--:|" * len(given.ways), sep="")
     for name in given.sets:
         texts, y = SETS[name]()
         cells = []
-        for way in WAYS:
+        for way in given.ways:
             runs = [play(texts, y, way, order, given.rounds) for order in range(given.orders)]
             cells.append(" / ".join(f"{error:.1f}" for error in np.mean(runs, axis=0)))
         print(f"| {name} |", " | ".join(cells), "|", flush=True)

@@ -34,7 +34,7 @@ def test_examples_are_taught_before_the_first_round(learner):
         examples[label].append(text)
     made = ob.OneBit(TOPICS, examples=examples)
     by_hand = ob.OneBit(TOPICS)
-    by_hand.teach(examples["sport"] + examples["politics"], 8 * ["sport"] + 8 * ["politics"])
+    by_hand.teach(TEXTS, LABELS)  # one of each label, then the next one of each
     assert model_bytes(made) == model_bytes(by_hand)
     assert made.origin == ob.OneBit(TOPICS).origin  # they may learn from each other's decisions
 

@@ -463,7 +463,8 @@ class Learner(Algorithm, Declared):
 
         Each context is learned as if its greedy label had been said for certain and then the true
         label had been named, `learn(decision, label=...)`. But it is no round: no round is counted,
-        no label counts as said, and it is no sign of drift.
+        no label counts as said, and it is no sign of drift. The order matters: shuffle contexts
+        that are sorted by label.
         """
         computes_notes = type(self)._had_it_said is not Learner._had_it_said
         teach(self, X, y, by_hand=computes_notes)

@@ -42,17 +42,21 @@ def described(labels: Any) -> tuple[Any, list[Any]]:
 
 
 def teach_examples(learner: Learner, examples: Any) -> None:
-    """Teach contexts with their labels, from a dict {label: [contexts]}."""
-    X, y = _listed_examples(examples)
+    """Teach contexts with their labels, from a dict {label: [contexts]}: one of each label, then
+    the next one of each. Many of one label in a row would make the others seem wrong."""
+    X, y, turns = _listed_examples(examples)
     try:
-        learner.teach(X, y)
+        learner.rows(X)  # refusals count rows as they are listed
+        learner.label_set.places(y)
+        order = sorted(range(len(X)), key=turns.__getitem__)
+        learner.teach([X[i] for i in order], [y[i] for i in order])
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"examples=, {error}") from None
 
 
-def _listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
-    """Contexts and their labels, from a dict {label: [contexts]}."""
+def _listed_examples(examples: Any) -> tuple[list[Any], list[Any], list[int]]:
+    """Contexts, their labels and their places among those of the label."""
     if not isinstance(examples, Mapping):
         raise TypeError(
             f"examples= is a dict of labels and their contexts, {{'tech': ['a new phone']}}, not "
@@ -60,10 +64,12 @@ def _listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
         )
     X: list[Any] = []
     y: list[Any] = []
+    turns: list[int] = []
     for label, contexts in examples.items():
         found = examples_of(label, contexts)
         X, y = [*X, *found], [*y, *[label] * len(found)]
-    return X, y
+        turns += range(len(found))
+    return X, y, turns
 
 
 def examples_of(label: Any, contexts: Any) -> list[Any]:
