@@ -133,11 +133,11 @@ def test_onebit_fades_until_all_labels_are_alike(make, settings):
 
     ob.simulate(learner, X, y)
     spreads = [spread()]
-    for steps in (STEPS, 400):
+    for steps in (5 * STEPS, 400):  # some experts fade faster, so the first may change little
         for _ in range(steps):
             learner.forget(1 - 0.5 ** (1 / STEPS))
         spreads.append(spread())
-    assert spreads[0] > 0.3 and 0.1 < spreads[1] < spreads[0] and spreads[2] < 1e-5
+    assert spreads[0] > 0.3 and 0.1 < spreads[1] < 0.8 * spreads[0] and spreads[2] < 1e-5
     ob.simulate(learner, X, y)  # and it learns again
     assert spread() > 0.3
 
