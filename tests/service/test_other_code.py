@@ -84,8 +84,11 @@ def as_before(path):
     head, arrays = files.read(path)
     arrays["table"] = np.delete(arrays["table"], range(8, 12), axis=1)
     arrays["constant"] = arrays["constant"][:, :8]
-    arrays["trust"] = np.delete(arrays["trust"], [4, 5, 6], axis=0)[:, :7]
+    arrays["trust"] = np.delete(arrays["trust"], [4, 5, 6, 7, 8, 10], axis=0)[:, :7]
     arrays["trust"][:, 0] /= arrays["trust"][:, 0].sum()
+    for later in ("tables", "column_places", "wide"):
+        del arrays[later]
+    arrays = {name: array for name, array in arrays.items() if not name.startswith("name_")}
     files.write(path, head, arrays)
     with pytest.raises(ValueError, match="saved by an earlier version"):
         ob.load(path)
