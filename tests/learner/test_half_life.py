@@ -133,7 +133,9 @@ def test_onebit_fades_until_all_labels_are_alike(make, settings):
 
     ob.simulate(learner, X, y)
     spreads = [spread()]
-    for steps in (5 * STEPS, 400):  # some experts fade faster, so the first may change little
+    # Naive Bayes, with most of the weight on these sparse rows, parts the labels a little more
+    # after one half-life (.19 instead of .17); no other expert does.
+    for steps in (5 * STEPS, 400):
         for _ in range(steps):
             learner.forget(1 - 0.5 ** (1 / STEPS))
         spreads.append(spread())
